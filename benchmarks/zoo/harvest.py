@@ -170,9 +170,8 @@ def _built(model: Model) -> tuple[torch.nn.Module, dict[str, Any]]:
     try:
         with torch.device("meta"):
             return model.build(False)
-    except (
-        RuntimeError
-    ):  # it computes numbers of its own with tensors, such as the rates of its blocks
+    except RuntimeError:
+        # It computes numbers of its own with tensors, such as the rates of its blocks.
         module, given = model.build(False)
         return module.to("meta"), {
             k: v.to("meta") if isinstance(v, torch.Tensor) else v for k, v in given.items()

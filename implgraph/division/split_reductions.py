@@ -210,8 +210,25 @@ class _Splitter:
         #: True once anything is divided.
         self.divided = False
         self._outputs = {o.tensor for o in graph.outputs}
+        #: Commands of gathers that do not take elements from rows in UB, by node; of known sizes.
+        self._gathers = {n.name: c for n in graph.nodes if (c := self._commands(n))}
         #: Tensors known to have users other than reductions along axes.
         self._for_others: set[tuple[str, tuple[int, ...]]] = set()
+
+    def _commands(self, n: FusionNode) -> int:
+        """Return the DMA commands of a gather: one for the elements behind each place; 0 for other nodes."""
+        if (
+            lookup(n.op).compute_type != "gather"
+            or n.op == "Take"
+            or not isinstance(n.inputs[0], str)
+        ):
+            return 0
+        axis = n.attrs.get("axis", 0)
+        data = self.tensors[n.inputs[0]].shape
+        assert isinstance(axis, int)
+        run = product(data[axis % len(data) + 1 :]).as_int() if n.op == "Gather" else 1
+        count = product(self.tensors[n.outputs[0]].shape).as_int()
+        return 0 if count is None or run is None else count // max(run, 1)
 
     def add(self, n: FusionNode) -> None:
         """Add a node of the graph, or its replacement."""
@@ -295,13 +312,14 @@ class _Splitter:
         if not self.symbolic and not all(s.is_const for s in own):
             return None
         shape, gone = flattened(own, axes)
+        waits = self._gathered(x) if self._gathers else 0
         found: list[tuple[float, _Plan]] = []
         for run in gone:
             size = self.tensors[x].dtype.itemsize
             sizes = self._sizes(shape, gone, run, size, row)
             if sizes is None:
                 continue
-            sizes = replace(sizes, sums=sums)
+            sizes = replace(sizes, sums=sums, block=sizes.block + sizes.block // size * waits)
             if self._worth.hopeless(sizes, self.gain):
                 continue
             # Searching the whole graph for other users is slow: do it only where it matters.
@@ -316,6 +334,23 @@ class _Splitter:
         for s in own:
             self.hints.update((name, typical[name]) for name in s.symbols())
         return min(found, key=lambda f: f[0])[1]
+
+    def _gathered(self, x: str) -> int:
+        """Return the bytes that a core reads while it gathers, one by one, what an element of a tensor is made of."""
+        model, commands, todo, seen = self.target.model, 0, [x], {x}
+        while todo:
+            n = self._makers.get(todo.pop())
+            if n is None or n.op in REDUCES or n.op == _SCAN:
+                continue
+            read = [i for i in n.inputs if isinstance(i, str) and i not in seen]
+            if n.name in self._gathers:
+                commands += self._gathers[n.name]
+                read = read[1:]  # the data are in GM
+            seen.update(read)
+            todo += read
+        elements = product(self.tensors[x].shape).as_int() or 1
+        cycles = commands * (model.scalar_read + model.loop + model.load_issue)
+        return int(cycles * self.target.load_rate_all / elements)
 
     def _typical(self, shape: Sequence[Expr], gone: Sequence[int]) -> dict[str, int]:
         """Return a value for every symbol: its hint, or one by which few elements are kept of many."""

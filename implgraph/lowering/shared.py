@@ -17,9 +17,12 @@ from autofuse.implgraph.lowering.walk import RELOAD
 
 __all__ = ["computed_in_several", "transposed_apart"]
 
+#: Maximum tensors whose savings are counted, the largest ones.
+_MOST = 32
+
 
 def computed_in_several(groups: Sequence[Group]) -> tuple[str, ...]:
-    """Return the tensors whose cut saves loads: what several groups compute, from more bytes than it has.
+    """Return the tensors whose cut saves loads: what several groups compute from more bytes than it has.
 
     Args:
         groups: the groups of a graph.
@@ -44,7 +47,7 @@ def computed_in_several(groups: Sequence[Group]) -> tuple[str, ...]:
     except ExprError:
         return ()  # a size is divided by one that is 0 at the hints
     saved: dict[str, int] = {}
-    for t in several:
+    for t in sorted(several, key=lambda t: -nbytes[t] * len(at[t]))[:_MOST]:
         # The group that loads least without it writes it.
         less = sorted(_less(groups[k], t, nbytes) - nbytes[t] for k in at[t])
         saved[steps[t].tensor.name] = sum(less[1:]) - (0 if t in written else nbytes[t])

@@ -11,8 +11,9 @@ are read again in a further loop.  With the innermost axis tiled it is legal for
 from __future__ import annotations
 
 from autofuse.implgraph.division.worth import ROW
+from autofuse.implgraph.expr.expression import product
 from autofuse.implgraph.ir.frozen import replace
-from autofuse.implgraph.ir.graph import AxisType, ImplGraph
+from autofuse.implgraph.ir.graph import AxisType, Condition, ImplGraph
 from autofuse.implgraph.ops.rows.reductions import REDUCES
 from autofuse.schedule.axes.tile_limits import takes_every_size
 from autofuse.schedule.axes.tiling_axes import (
@@ -110,10 +111,19 @@ def _apart(g: GroupInput) -> Candidates:
     moved = reordered(g, (*g.order[:first], *inside, *rest))
     last = max(p for p, a in enumerate(moved.order) if a in g.reduced)
     found = [(moved, Candidate(LOOP, "apart", last, Padding.INNERMOST))]
-    if not g.within:  # a tile of rows that belong to one part is a loop over these
-        place = first + len(inside) - 1
-        found.append((moved, Candidate(ALL, "apart", place, Padding.INNERMOST, all_load=True)))
-    return found
+    if g.within:  # a tile of rows that belong to one part is a loop over these
+        return found
+    rows, most = product(g.size(a) for a in rest[:-1]), g.target.arch.dma_block_count_max
+    whole = Candidate(
+        ALL,
+        "apart",
+        first + len(inside) - 1,
+        Padding.INNERMOST,
+        all_load=True,
+        # One command loads the rows of one kept element.
+        conditions=() if rows.is_const else (Condition(rows, at_most=most),),
+    )
+    return [*found, (moved, whole)]
 
 
 def _meets_data_again(g: GroupInput) -> bool:

@@ -96,6 +96,12 @@ FAMILIES: tuple[FamilyGraph, ...] = (
         (("Transpose", _X, {"perm": (0, 2, 1, 3)}), _SUM),
     ),
     FamilyGraph(
+        "batch_norm",
+        ("reduce_all_apart",),
+        ((16, 96, 196),),
+        (("ReduceSum", _X, {"axes": (0, 2), "keepdims": True}), ("Sub", ("x", "t0"), {})),
+    ),
+    FamilyGraph(
         "transposed", ("transpose",), ((128, 192),), (("Transpose", _X, {"perm": (1, 0)}),)
     ),
     FamilyGraph("triples", ("narrow",), ((5000, 3), (5000, 1)), (("Mul", _BOTH, {}),)),
