@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from autofuse.implgraph.division.worth import gather_cycles
 from autofuse.implgraph.expr.expression import ExprError, product
 from autofuse.implgraph.ir.fusion import FusionGraph, FusionNode
 from autofuse.implgraph.ops.call_counts import op_calls
@@ -92,7 +93,7 @@ def _cycles(
     Only ops that take several times as long as a sum count, such as those of 64-bit integers, and gathers of single
     elements: the others are as fast as reading their result.
     """
-    m, total = target.model, 0.0
+    total = 0.0
     todo, seen = [x], {x}
     while todo:
         tensor = todo.pop()
@@ -103,7 +104,7 @@ def _cycles(
         elements = product(graph.tensors[tensor].shape).evaluate(env)
         read = [i for i in n.inputs if isinstance(i, str)]
         if row.compute_type == "gather":
-            total += elements * (m.scalar_read + m.loop + m.load_issue) if n.op != "Take" else 0.0
+            total += elements * gather_cycles(target) if n.op != "Take" else 0.0
             read = read[1:]  # the data are in GM
         elif rate := target.vector[row.cost].rate32:
             calls = op_calls(n.op, graph.tensors[read[0] if n.op in COMPARISONS else tensor].dtype)

@@ -41,6 +41,7 @@ from autofuse.implgraph.division.worth import (
     Sizes,
     Worth,
     blocks_of,
+    gather_cycles,
     proposals,
 )
 from autofuse.implgraph.expr.bounds import bounds
@@ -337,7 +338,7 @@ class _Splitter:
 
     def _gathered(self, x: str) -> int:
         """Return the bytes that a core reads while it gathers, one by one, what an element of a tensor is made of."""
-        model, commands, todo, seen = self.target.model, 0, [x], {x}
+        commands, todo, seen = 0, [x], {x}
         while todo:
             n = self._makers.get(todo.pop())
             if n is None or n.op in REDUCES or n.op == _SCAN:
@@ -349,7 +350,7 @@ class _Splitter:
             seen.update(read)
             todo += read
         elements = product(self.tensors[x].shape).as_int() or 1
-        cycles = commands * (model.scalar_read + model.loop + model.load_issue)
+        cycles = commands * gather_cycles(self.target)
         return int(cycles * self.target.load_rate_all / elements)
 
     def _typical(self, shape: Sequence[Expr], gone: Sequence[int]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from autofuse.implgraph.expr.expression import Expr, product
 from autofuse.targets import TargetSpec
 
-__all__ = ["GAIN", "LINE", "ROW", "Sizes", "Worth", "blocks_of", "proposals"]
+__all__ = ["GAIN", "LINE", "ROW", "Sizes", "Worth", "blocks_of", "gather_cycles", "proposals"]
 
 #: Elements of a row that a DMA command moves efficiently: cores share kept neighbours in blocks of this length.
 ROW = 128
@@ -179,6 +179,12 @@ class Worth:
         """Return the bytes per cycle that a core reads; with fewer cores at work each reads faster."""
         target, cores = self._target, self._cores
         return min(target.load_rate, target.load_rate_all * cores / min(blocks, cores))
+
+
+def gather_cycles(target: TargetSpec) -> float:
+    """Return the cycles of one DMA command for a place that the scalar unit reads."""
+    m = target.model
+    return m.scalar_read + m.loop + m.load_issue
 
 
 def blocks_of(count: int, size: int) -> int:

@@ -120,7 +120,7 @@ def test_rows_whose_axes_are_not_one_leave_the_other_forms():
 @pytest.mark.twin
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_columns_side_by_side_are_put_together_before_they_are_reduced(dtype, monkeypatch):
-    """Short rows: their parts, of which the last is shorter, lie one behind the other for all columns."""
+    """A workspace holds the parts one behind the other for all columns; the last part is shorter."""
     inputs = {x: (dtype, [1, 256, 1]) for x in ("a", "b")}
     nodes = [
         ("l", "Maximum", ["a", "b"]),
